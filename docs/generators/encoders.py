@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -63,6 +64,16 @@ HOW = (
 )
 
 DECIDED = ("Requirement", "Outcome, evidence, largest error")
+
+LONGEST_REASON = 140
+"""So many letters of a reason stand in a row."""
+
+MOST_DIFFERENCES = 2
+"""So many differences to the nearest profile stand in a row."""
+
+NEAREST = re.compile(r"no published profile; the nearest is (?P<profile>[\w-]+), which differs in (?P<differences>.+)")
+DIFFERENCE = re.compile(r"(\S+) (.+?) \(there .+?\)(?:, |$)")
+SIGNS = {"eps": "ε", "norm_final.eps": "ε of the final norm"}
 
 HEADER = ("Encoder", "Verdict, level", "Profile", "Largest difference", "Layer", "Norm", "Activation")
 
@@ -161,7 +172,7 @@ def entry(e: Judged) -> Entry:
     return Entry(
         (
             f"{link(f'{e.id}.html', escape(e.subject))}<br><small>{escape(e.group)}</small>",
-            f"{verdict(e)}{failed}<br><small>{e.level}</small>",
+            f"{verdict(e)}{failed}<br><small>{e.level}</small>{reason(e)}",
             profile_of(e),
             e.difference,
             *(chosen.get(slot, "") for slot in ("layer", "norm", "activation")),
@@ -176,14 +187,35 @@ def entry(e: Judged) -> Entry:
     )
 
 
+def reason(e: Judged) -> str:
+    """Why an encoder is not conformant, in short: its page has the whole sentence."""
+    if e.verdict == "conformant":
+        return ""
+    said = e.reason.partition(" [input ")[0]
+    cut = said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON].rsplit(' ', 1)[0]} …"
+    return f'<br><small class="reason">{escape(cut)}</small>'
+
+
+def nearest(e: Judged) -> str:
+    """The nearest published profile and what differs, of an encoder that computes another choice."""
+    note = next((found for note in e.notes if (found := NEAREST.fullmatch(note))), None)
+    if note is None:
+        return ""
+    differences = DIFFERENCE.findall(note["differences"])
+    shown = [f"{SIGNS.get(what, what)} = {mine}" for what, mine in differences[:MOST_DIFFERENCES]]
+    more = len(differences) - len(shown)
+    said = ", ".join(shown) + (f" and {more} more" if more else "")
+    return f"{profile_link(note['profile'])}, but {escape(said)}"
+
+
 def verdict(e: Judged) -> str:
     """The verdict, marked."""
     return f'<span class="verdict {e.verdict}">{e.verdict}</span>'
 
 
 def profile_of(e: Judged) -> str:
-    """The published profile, if it is one."""
-    return profile_link(e.profile) if e.profile in PROFILES else e.profile
+    """The published profile, or the nearest one and the difference."""
+    return profile_link(e.profile) if e.profile in PROFILES else nearest(e) or e.profile
 
 
 # One by one --------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 "use strict";
 
-// Hides the rows of a table that its form does not choose. A page's address may choose too: ?slot=scores.
+// Hides the rows of a table that its form does not choose. The address of the page says what is chosen, so that it can
+// be handed on: ?slot=scores.
 
 function start(form) {
   const rows = [...document.querySelectorAll(`#${form.dataset.filters} > tbody > tr`)];
@@ -21,11 +22,22 @@ function start(form) {
     form.querySelector("output").textContent = `${shown} of ${rows.length} rows`;
   }
 
+  function remember() {
+    const chosen = [...new FormData(form)].filter(([, value]) => value);
+    const query = chosen.length ? `?${new URLSearchParams(chosen)}` : location.pathname;
+    history.replaceState(history.state, "", query + location.hash);
+  }
+
+  function change() {
+    show();
+    remember();
+  }
+
   for (const [name, value] of new URLSearchParams(location.search))
     if (form.elements[name]) form.elements[name].value = value;
-  form.addEventListener("input", show);
+  form.addEventListener("input", change);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(show));
+  form.addEventListener("reset", () => setTimeout(change));
   form.hidden = false;
   show();
 }

@@ -75,6 +75,17 @@ def test_showing_all_shows_every_row(matrix: Page) -> None:
     assert shown(matrix) == len(declared())
 
 
+def test_what_is_chosen_stands_in_the_address(matrix: Page) -> None:
+    """It can be handed on; showing all takes it away."""
+    choose(matrix, slot="scores", words="scaled by")
+    assert matrix.url.partition("?")[2] == "words=scaled+by&slot=scores"
+    kept = shown(matrix)
+    matrix.reload()
+    assert shown(matrix) == kept > 0
+    matrix.locator("button[type=reset]").click()
+    matrix.wait_for_url(lambda url: "?" not in url)
+
+
 @pytest.mark.parametrize(
     ("noticed_by", "shows"),
     [
@@ -138,6 +149,41 @@ def test_a_requirement_shows_what_came_of_its_checks_last() -> None:
         in latest
     )
     assert results.latest("ATT-8") == ""
+
+
+def test_a_row_says_why_it_is_not_conformant() -> None:
+    from generators import encoders
+
+    for e in encoders.judged():
+        said = encoders.entry(e).cells[1]
+        assert ('class="reason">' in said) == (e.verdict != "conformant"), e.subject
+    clip = next(e for e in encoders.judged() if e.subject == "CLIP, text")
+    assert "attention is causal, or absent</small>" in encoders.reason(clip)
+
+
+def test_an_unpublished_choice_is_the_nearest_profile_and_its_difference() -> None:
+    from generators import encoders
+
+    found = {e.subject: encoders.profile_of(e) for e in encoders.judged()}
+    assert not [subject for subject, said in found.items() if said == "unpublished"]
+    assert found["BERT with tanh-GELU"].endswith("<code>bert</code></a>, but activation = gelu-tanh")
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ("eps 1e-12 (there 1e-05)", "ε = 1e-12"),
+        (
+            "reach local, global (there local, local), eps 2 (there 3), norm a (there b)",
+            "reach = local, global, ε = 2 and 1 more",
+        ),
+    ],
+)
+def test_differences_are_told_in_short(note: str, said: str) -> None:
+    from generators import encoders
+
+    row = {"notes": [f"no published profile; the nearest is roberta, which differs in {note}"]}
+    assert encoders.nearest(encoders.Judged("", row)).endswith(f"<code>roberta</code></a>, but {said}")
 
 
 @pytest.mark.parametrize(
