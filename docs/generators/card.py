@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from html import escape
 from typing import Any
 
 from encoder_spec.assembly import Encoder
@@ -9,6 +10,7 @@ from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import STACKS, Equation, slots, variants
 from encoder_spec.notation import SYMBOLS
 from encoder_spec.profiles import PROFILES
+from encoder_spec.sources import cited
 from generators import evidence, listing, mathml, shapes, symbols
 from generators.html import cite, code, equation_link, heading, link, paragraphs, profile_link, prose, table
 
@@ -49,17 +51,19 @@ def head(equation: Equation) -> str:
     """Id, slot and variant, source, and the profiles that choose the equation."""
     slot = link(f"equations-and-requirements.html#slot-{equation.slot}", f"<code>{equation.slot}</code>")
     chosen_by = [profile_link(name) for name in PROFILES if equation in used_in(name)]
-    used = ", ".join(chosen_by) or "no published profile"
-    return table(
-        (),
-        [
-            ("Id", f"<code>{equation.id}</code>"),
-            ("Fills", f"slot {slot} as <code>{equation.variant}</code>"),
-            ("Source", cite(equation.source.removesuffix("."))),
-            ("Chosen by", used),
-        ],
-        kind="head",
-    )
+    rows = [
+        ("Id", f"<code>{equation.id}</code>"),
+        ("Fills", f"slot {slot} as <code>{equation.variant}</code>"),
+        ("Source", cite(equation.source.removesuffix("."))),
+        ("Read it at", ", ".join(link(s.url, escape(address_of(s.url))) for s in cited(equation.source) if s.url)),
+        ("Chosen by", ", ".join(chosen_by)),
+    ]
+    return table((), [row for row in rows if row[1]], kind="head")
+
+
+def address_of(url: str) -> str:
+    """An address as people write it."""
+    return url.partition("://")[2].removesuffix("/")
 
 
 def notes(equation: Equation) -> str:
@@ -68,8 +72,8 @@ def notes(equation: Equation) -> str:
     left_open = [note.removeprefix("Undefined:").strip() for note in equation.notes if note.startswith("Undefined:")]
     text = paragraphs(said)
     for note in left_open:
-        kind = "defined" if note == "nothing." else "undefined"
-        text += f'<p class="{kind}"><b>Undefined:</b> {prose(note)}</p>'
+        if note != "nothing.":
+            text += f'<p class="undefined"><b>Undefined:</b> {prose(note)}</p>'
     return text
 
 

@@ -131,7 +131,7 @@ def card(d: Deviation, rows: list[Row]) -> str:
         ("Mistaken for", ", ".join(map(equation_link, d.of))),
         ("Noticed by", ", ".join(map(requirement_link, failing))),
         ("Without a declared profile", judged_without_profile(rows)),
-        ("Run in", ", ".join(profile_link(r.within) for r in rows if r.judged_as != AUTO) or "no profile yet"),
+        ("Run in", ", ".join(profile_link(r.within) for r in rows if r.judged_as != AUTO)),
         ("Seen in", ", ".join(map(thread, d.evidence)) or "no thread that we know of"),
     ]
     right = equations()[d.of[0]]
@@ -143,7 +143,7 @@ def card(d: Deviation, rows: list[Row]) -> str:
     )
     name = f"<h3>{anchor(d.id, d.id)}</h3>"
     told = f"<div>{name}<p>{prose(d.definition)}</p><p>{mend(d)}</p>{picture(d, rows)}</div>"
-    told += f"<div>{table((), facts, 'head')}</div>"
+    told += f"<div>{table((), [fact for fact in facts if fact[1]], 'head')}</div>"
     return f'<div class="columns facts">{told}</div>{side_by_side}'
 
 
