@@ -118,7 +118,7 @@ def test_the_font_of_the_formulas_is_part_of_the_site(site: Site) -> None:
 def test_a_card_has_the_address_of_its_source_and_no_row_that_says_nothing(site: Site) -> None:
     for topic in TOPICS:
         html = site.pages[f"{topic}.html"].html
-        assert "Undefined:</b> nothing" not in html, topic
+        assert "Undefined:</b> nothing.</p>" not in html, topic
         assert "no published profile" not in html, topic
     card = site.pages["attention.html"].html.partition('id="attention.scores"')[2].partition("<h3")[0]
     assert re.search(r'Read it at</th><td><a href="https://[^"]+">', card)

@@ -20,7 +20,7 @@ def test_every_deviation_keeps_its_address_on_the_list_and_has_a_card_on_the_pag
         assert site.pages["what-goes-wrong.html"].anchors.count(id) == 1, id
         assert f"{page}#{id}" in site.pages["what-goes-wrong.html"].links
         card = site.pages[page].html.partition(f'<h3><a class="anchor" id="{id}"')[2].partition("<h3>")[0]
-        assert "The wrong line beside the right one" in card, id
+        assert "The lines that cause it, beside the right ones" in card, id
         assert 'class="highlight"' in card, f"{id} shows no code"
 
 

@@ -34,12 +34,12 @@ def test_a_symptom_leads_over_the_equation_to_its_deviations() -> None:
 
 
 def test_a_page_of_a_deviation_marks_the_lines_that_cause_and_mend_it(site: Site) -> None:
-    """Scores are divided by √d_model in the one, and by √d_k in the other."""
+    """Scores are divided by √d_model in the one, and in the other by the root of the width of a head."""
     html = site.pages["wrong-attention.html"].html
     card = html.partition('id="scores-scaled-by-d-model"')[2].partition('<div class="deviation"')[0]
     wrong, right = (re.sub("<[^>]+>", "", part) for part in re.findall(r'<span class="hll">(.*?\n)', card, re.DOTALL))
     assert "d_model" in wrong
-    assert "d_k" in right
+    assert "math.sqrt(Q.shape[-1])" in right
     assert "<b>Mend:</b> write the marked lines of" in card
 
 
