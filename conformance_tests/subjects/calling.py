@@ -69,7 +69,8 @@ def only_method(kind: type) -> list[str]:
 def arguments_of(function: Callable[..., Any]) -> Arguments:
     """Return a function's first argument (with an asterisk if it takes several), and those that go by name.
 
-    Those that it hands on without stating them stand before its options, and behind what it asks for.
+    Those that it hands on without stating them stand before its options, and behind what it asks for. Where nothing is
+    asked for, its own options come first: the input is one of them.
     """
     if isinstance(function, ScriptMethod):
         return {
@@ -84,7 +85,10 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     further = {p.name: p.default for p in handed_on(function) if p.name not in own}
     if not further:
         return own
-    asked = {name: default for name, default in (own | further).items() if default is REQUIRED and name[0] != "*"}
+    own = {name: default for name, default in own.items() if name[0] != "*"}
+    asked = {name: default for name, default in (own | further).items() if default is REQUIRED}
+    if not asked:
+        return own | further
     return asked | further | {name: default for name, default in own.items() if default is not REQUIRED}
 
 

@@ -161,21 +161,32 @@ class Decorated(nn.Module):
 class Around(nn.Module):
     """Takes anything, and passes it on to its part."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: nn.Module) -> None:
         super().__init__()
-        self.part = PassesOnBehindOptions()
+        self.part = part
 
+    def forward(self, *args, **others):
+        return self.part(*args, **others)
+
+
+class AroundAMethod(Around):
     def forward(self, *args, **others):
         return self.part.hidden(*args, **others)
 
 
-class AroundAModule(Around):
+class AsksForNothing(nn.Module):
+    """Any of its arguments may be left out, and so may those that its part states."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.part = Around()  # type: ignore[assignment]
+        self.part = LeavesOut()
 
-    def forward(self, *args, **others):
-        return self.part(*args, **others)
+    def forward(self, ids=None, mask=None, **others):
+        return self.part(ids, mask, **others)
+
+
+class LeavesOut(nn.Module):
+    def forward(self, ids=None, mask=None, earlier=None): ...
 
 
 def calls_itself(x, **others):
@@ -192,7 +203,9 @@ def calls_itself(x, **others):
         (Wrapper(PassesOn.added), ["x", "mask"], False),
         (KeepsToItself(), ["x", "mask"], False),
         (Decorated().forward, ["ids", "mask"], False),
-        (AroundAModule().forward, ["ids", "mask"], False),
+        (Around(AroundAMethod(PassesOnBehindOptions())).forward, ["ids", "mask"], False),
+        (AsksForNothing().forward, ["ids", "mask", "earlier"], False),
+        (Around(LeavesOut()).forward, ["ids", "mask", "earlier"], False),
         (calls_itself, ["x"], False),
     ],
 )
