@@ -290,8 +290,8 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         raise SpecificationError(f"the input has width {found['d_e']}, but the layers {found['d_model']}")
     hd_k, gd_k, gd_v = found.pop("hd_k"), found.pop("gd_k", 0), found.pop("gd_v")
     hd_v = gd_v * hd_k // gd_k if 0 < gd_k < hd_k else gd_v  # heads of queries share keys and values
-    if of_distances and "layers.0.norm_D.gamma" not in parameters and hd_k % of_distances == 0:
-        found["h"] = hd_k // of_distances  # a key of a distance is as wide as one of a head
+    if 0 < of_distances < hd_k and "layers.0.norm_D.gamma" not in parameters and hd_k % of_distances == 0:
+        found["h"] = hd_k // of_distances  # a key of a distance is as wide as one of a head, a vector as all of them
     if sharing := heads_sharing_maps(parameters):
         hd_k, hd_v = sharing * hd_k, sharing * hd_v
         found["d_model"] = hd_k
