@@ -290,7 +290,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         "attention.mask",
     ),
     "magnitudes for exponentials": (attending(weigh=magnitudes), "attention.weights"),
-    "the three best keys": (attending(weigh=best_three), "attention.mask"),
+    "the three best keys": (attending(weigh=best_three), "attention.weights"),
     "weights squared": (attending(weigh=lambda a, s: s.softmax(-1) ** 2), "attention.weights"),
     "unit values": (attending(average=lambda a, w, v: w @ nn.functional.normalize(v, dim=-1)), "attention.output"),
     "values of the next position": (attending(average=lambda a, w, v: w @ v.roll(1, 2)), "attention.output"),
