@@ -207,7 +207,7 @@ SPELLING: Mapping[tuple[str, str], Callable[[Fused], None]] = {
     ("com.microsoft", "Attention"): projected_and_attended,
     ("com.microsoft", "MultiHeadAttention"): attended,
 }
-"""What writes a fused operator in others, by domain and name."""
+"""The function that spells each fused operator out, by domain and name."""
 
 UNSPELLED = ("unidirectional", "do_rotary", "qkv_hidden_sizes", "transBatchA", "transBatchB")
 """Attributes with which an operator does what is not written here, if they are not 0."""

@@ -28,5 +28,5 @@ def next_version() -> str:
 
 
 def kind_of(fragment: Path) -> str:
-    """What a fragment tells of: ``+name.added.md`` of something added."""
+    """The kind of a fragment: ``added`` for ``+name.added.md``."""
     return re.sub(r"^.*\.(\w+)\.md$", r"\1", fragment.name)

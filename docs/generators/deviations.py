@@ -148,7 +148,7 @@ def card(d: Deviation, rows: list[Row]) -> str:
 
 
 def mend(d: Deviation) -> str:
-    """What to do about it: write the right lines, or declare what is right elsewhere."""
+    """How to mend it: write the right lines, or declare a profile in which it is right."""
     right = equation_link(d.of[0])
     constants = [f"{name} = {value:g}" for name, value in d.replaces.items() if isinstance(value, int | float)]
     if constants:

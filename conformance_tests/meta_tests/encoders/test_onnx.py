@@ -177,7 +177,7 @@ def with_extensions(file: Path) -> None:
 def test_a_graph_with_fused_operators_is_judged(
     optimise: Callable[[Path], None], width: int, verdict: str, tmp_path: Path
 ) -> None:
-    """What it computes is read from the operators that they stand for."""
+    """The suite reads the operators that they stand for."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         file = exported(ScaledByWidth(width), tmp_path / "encoder.onnx")

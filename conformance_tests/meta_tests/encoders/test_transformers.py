@@ -414,7 +414,7 @@ WHOLE = {
 """Models with something in no slot behind their encoder, and the part that returns the hidden states."""
 
 HEADED = {
-    "classifier of its own layers": (
+    "classifier with its own layers": (
         maker("Roberta", model="RobertaForSequenceClassification", **TEXT),
         "roberta",
         {"head": "transformed", "pool": "first"},

@@ -359,7 +359,7 @@ class OfAllOfThem(OfTheSum):
 
 
 class AttendedTo(SeveralLayers):
-    """Attention with a query of its own."""
+    """Attention with a learned query."""
 
     hides = True
 

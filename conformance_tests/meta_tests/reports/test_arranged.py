@@ -141,7 +141,7 @@ def sentences(target: TargetReport) -> list[str]:
 
 
 def test_a_diagnosis_leads_to_its_deviation_or_its_equation() -> None:
-    """What no page explains leads nowhere: a pair of masks that nobody catalogued, or none that fits."""
+    """A diagnosis that no page explains has no link: masks that are not in the catalogue, or no match at all."""
     pages = {
         "wrong-attention.html#scores-not-scaled": "deviations scores-not-scaled",
         "attention.html#attention.scores": "equations attention.scores",

@@ -1,4 +1,4 @@
-"""What people are told to install can be installed: the package is on no index yet."""
+"""Every install line works: the package is on no index yet."""
 
 import re
 import tomllib

@@ -116,7 +116,7 @@ def test_an_id_outweighs_those_that_begin_with_it() -> None:
 
 
 def test_a_document_takes_the_place_of_the_section_at_its_address() -> None:
-    """What says nothing and heads a part of a page is left out; a page is not, which leads to its parts."""
+    """A part of a page without text is left out; the page itself stays, because it leads to its parts."""
     from generators.search import amended
 
     sections = [entry("p.html", "Page", ""), entry("p.html#x", "X"), entry("p.html#y", "Y", ""), entry("p.html#z", "Z")]

@@ -132,7 +132,7 @@ class WithDefault(Plain):
 
 
 class Unpacked(Plain):
-    """What its entries are called the module states that gets them."""
+    """The module that gets the entries states their names."""
 
     def __init__(self) -> None:
         super().__init__()
