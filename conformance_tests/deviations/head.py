@@ -69,13 +69,13 @@ def kept_beside(Z: Tensor, keep: Tensor, *, pool: F, transform: F) -> Tensor:
 
 @deviation("head-reads-padding", READ, ("HEAD-15", "HEAD-16"), "commonly seen")
 def reads_padding(Z: Tensor, keep: Tensor, *, reader: F) -> Tensor:
-    """What stands on top reads padding as well."""
+    """The head reads padding as well."""
     return reader(Z, torch.ones_like(keep))
 
 
 @deviation("head-divides-by-length", READ, "HEAD-15")
 def divided_by_length(Z: Tensor, keep: Tensor, *, reader: F) -> Tensor:
-    """What is read is divided by the number of all positions and multiplied by that of the valid ones."""
+    """The result is multiplied by the share of valid positions, as if it were a mean over all of them."""
     return reader(Z, keep) * valid_positions(Z, keep).double().mean(dim=1)
 
 
