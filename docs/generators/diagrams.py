@@ -11,7 +11,7 @@ from typing import Any
 
 from encoder_spec.equation import STACKS, Equation, slots
 from encoder_spec.profiles import Profile, profile
-from generators.html import equation_link, heading, profile_link
+from generators.html import equation_address, equation_link, heading, profile_link
 
 LEFT, WIDTH, HEIGHT, PITCH, RADIUS, SIDE = 70, 210, 34, 58, 12, 160
 """The left edge and the size of a box, from one row to the next, the radius of a sum, the width of a box beside."""
@@ -210,8 +210,9 @@ def shape(box: Box, row: int) -> str:
 def link(box: Box, drawn: str) -> str:
     """What is drawn, leading to the box's equation."""
     assert box.equation is not None
-    address = f"{box.equation.topic}.html#{box.equation.id}"
-    return f'<a href="{address}" aria-label="{escape(box.title)}: {box.equation.id}">{drawn}</a>'
+    return (
+        f'<a href="{equation_address(box.equation.id)}" aria-label="{escape(box.title)}: {box.equation.id}">{drawn}</a>'
+    )
 
 
 def arrows(box: Box, places: dict[Box, int], id: str) -> Iterator[str]:
